@@ -1,0 +1,3 @@
+//! The binary `stockade`.
+
+fn main() {}
