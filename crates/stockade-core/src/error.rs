@@ -113,6 +113,35 @@ impl Error {
         Self::Backend { backend, doing, source: source.into() }
     }
 
+    /// The same error for a second one who waits for the same thing. The source
+    /// of a failure is kept as text.
+    pub fn duplicate(&self) -> Self {
+        match self {
+            Self::Invalid { field, reason } => Self::invalid(field, reason.clone()),
+            Self::NotFound { what, id } => Self::not_found(what, id.clone()),
+            Self::Conflict { what, state } => Self::conflict(what, state.clone()),
+            Self::Denied { action } => Self::denied(action.clone()),
+            Self::Exhausted { what, retry_after_s } => {
+                Self::Exhausted { what, retry_after_s: *retry_after_s }
+            }
+            Self::Unenforceable { layer, reason } => {
+                Self::Unenforceable { layer: *layer, reason: reason.clone() }
+            }
+            Self::Unsupported { feature, hint } => {
+                Self::Unsupported { feature, hint: hint.clone() }
+            }
+            Self::Backend { backend, doing, source } => {
+                let mut text = source.to_string();
+                let mut cause = source.source();
+                while let Some(error) = cause {
+                    text = format!("{text}: {error}");
+                    cause = error.source();
+                }
+                Self::backend(backend, doing, text)
+            }
+        }
+    }
+
     /// The stable machine-readable code of this error.
     pub fn code(&self) -> &'static str {
         match self {

@@ -16,8 +16,13 @@
 
 pub mod backend;
 pub mod caller;
+#[cfg(feature = "test-support")]
+pub mod contract;
 pub mod engine;
 pub mod error;
+#[cfg(feature = "test-support")]
+pub mod fake;
+mod host_dir;
 pub mod id;
 pub mod isolation;
 pub mod limits;

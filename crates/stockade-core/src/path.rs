@@ -6,6 +6,8 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Error, Result};
 
+mod names;
+
 /// Where a file sits in a workspace: relative, normal, never outside.
 ///
 /// Names are bytes. Links are not resolved here; the file layer refuses to
@@ -59,6 +61,31 @@ impl RelPath {
             }
         }
         Ok(Self(normal))
+    }
+
+    /// Takes the text form of a path, as `to_text` writes it.
+    pub fn from_text(text: &str) -> Result<Self> {
+        Self::parse(OsStr::from_bytes(&names::decode(text)))
+    }
+
+    /// Like `from_text`, but the workspace itself is allowed (as an empty path).
+    pub fn dir_from_text(text: &str) -> Result<Self> {
+        Self::parse_dir(OsStr::from_bytes(&names::decode(text)))
+    }
+
+    /// The path as text that `from_text` takes back, whatever bytes its names have.
+    pub fn to_text(&self) -> String {
+        names::encode(self.0.as_os_str().as_bytes())
+    }
+
+    /// The last name; `None` for the workspace itself.
+    pub fn name(&self) -> Option<&OsStr> {
+        self.0.file_name()
+    }
+
+    /// The directory that holds it.
+    pub fn parent(&self) -> Self {
+        Self(self.0.parent().map(Path::to_path_buf).unwrap_or_default())
     }
 
     /// The workspace itself.

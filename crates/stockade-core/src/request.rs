@@ -43,7 +43,7 @@ pub struct RunCode {
 }
 
 /// What a command line is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CommandLine {
     /// A text for the shell.
     Shell(String),
