@@ -1,3 +1,7 @@
 //! The binary `stockade`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    stockade_server::cli::main()
+}

@@ -10,7 +10,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::child::{Child, Role};
 use super::entry::{Born, Entry};
 use super::failure::{Doing, refuse};
-use super::identity::{Identities, Identity, write_maps};
+use super::identity::{Identities, Identity, first_id, write_maps};
 use super::journal::Journal;
 use super::limiter::{Group, Limiter};
 use super::protocol::{Config, Failure, Id, Network, Plan};
@@ -39,7 +39,10 @@ impl House {
         let limiter = Limiter::detect(&format!("stockade-{}", std::process::id()));
         journal.note(&limiter.directories())?;
         let identities = if root {
-            let base = config.id_base + journal.number * 2 * config.sandboxes;
+            let maps = ["/proc/self/uid_map", "/proc/self/gid_map"]
+                .map(|map| std::fs::read_to_string(map).unwrap_or_default());
+            let ids = 2 * config.sandboxes;
+            let base = first_id([&maps[0], &maps[1]], config.id_base, journal.number * ids, ids)?;
             Identities::reserved(base, config.sandboxes, (uid.as_raw(), gid.as_raw()))
         } else {
             Identities::Own { uid: uid.as_raw(), gid: gid.as_raw() }

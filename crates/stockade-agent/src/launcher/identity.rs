@@ -16,6 +16,9 @@ use crate::sys;
 /// User and group id of programs inside every sandbox.
 pub(crate) const INSIDE: u32 = 1000;
 
+/// Lowest id that is nobody else's by custom.
+const LOWEST: u32 = 10_000;
+
 /// What the launcher may give.
 #[derive(Debug)]
 pub(crate) enum Identities {
@@ -141,6 +144,46 @@ impl Range {
     }
 }
 
+/// Where the ids of one launcher begin: at its place in the wanted range, or, in a
+/// container whose own namespace does not map that, as far below the end of what it maps.
+pub(crate) fn first_id(
+    maps: [&str; 2],
+    wanted: u32,
+    offset: u32,
+    ids: u32,
+) -> Result<u32, Failure> {
+    let ranges = maps.map(longest);
+    let holds = |first: u64| {
+        let last = first + u64::from(ids);
+        ranges.iter().all(|&(begin, end)| begin <= first && last <= end)
+    };
+    let (end, [offset, ids, wanted]) =
+        (ranges[0].1.min(ranges[1].1), [offset, ids, wanted].map(u64::from));
+    let first = match holds(wanted + offset) {
+        true => wanted + offset,
+        false => end.saturating_sub(offset + ids),
+    };
+    match u32::try_from(first) {
+        // Ids below belong to the container's own users.
+        Ok(first) if holds(first.into()) && first >= LOWEST => Ok(first),
+        _ => refuse(format!(
+            "this user namespace maps too few ids: give it {} more, or run as an ordinary user",
+            offset + ids
+        )),
+    }
+}
+
+/// The longest run of ids in a map, and the id behind it.
+fn longest(map: &str) -> (u64, u64) {
+    let ranges = map.lines().filter_map(|line| {
+        let mut numbers = line.split_whitespace().map(str::parse::<u64>);
+        let (begin, _, length) =
+            (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
+        Some((begin, begin + length))
+    });
+    ranges.max_by_key(|(begin, end)| end - begin).unwrap_or_default()
+}
+
 /// Writes the maps of a process's user namespace.
 pub(crate) fn write_maps(
     pid: i32,
@@ -157,4 +200,34 @@ pub(crate) fn write_maps(
     }
     write("uid_map", uids)?;
     write("gid_map", gids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(map: &str, offset: u32, expected: Option<u32>) {
+        assert_eq!(first_id([map, map], 0x7000_0000, offset, 2048).ok(), expected, "{map:?}");
+    }
+
+    #[test]
+    fn ids_come_from_what_is_mapped() {
+        check("0 0 4294967295\n", 0, Some(0x7000_0000));
+        check("0 0 4294967295\n", 4096, Some(0x7000_0000 + 4096));
+        check("0 100000 65536\n", 0, Some(65536 - 2048));
+        check("0 1000 1\n1 100000 65536\n", 2048, Some(65537 - 4096));
+        check("0 1000 1\n", 0, None);
+        check("", 0, None);
+    }
+
+    #[test]
+    fn no_two_live_sandboxes_share_an_identity() {
+        let mut identities = Identities::reserved(1 << 20, 2, (0, 0));
+        let (a, b) = (identities.take().unwrap(), identities.take().unwrap());
+        assert_ne!(a, b);
+        assert!(identities.take().is_err());
+        identities.give_back(a);
+        assert_eq!(identities.take().unwrap(), a);
+    }
 }
