@@ -210,7 +210,7 @@ def main():
     client("HTTP", "http", URL, KEY)
     server.send_signal(signal.SIGTERM)
     check("the server stops when asked", server.wait(timeout=30) == 0, server.returncode)
-    client("stdio", "stdio", BINARY, "mcp")
+    client("stdio", "stdio", BINARY, "mcp", "--data-dir", str(DATA))
     many()
     killed_in_the_middle()
     print(f"{PASSED} passed, {len(FAILED)} failed")

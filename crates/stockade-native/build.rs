@@ -6,6 +6,7 @@
 
 use std::env;
 use std::error::Error;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("cargo::rerun-if-changed={}", root.join(watched).display());
     }
     let target = var("TARGET")?;
-    let target_dir = target_dir(Path::new(&var("OUT_DIR")?))?;
+    let target_dir = target_dir(Path::new(&var("OUT_DIR")?), root)?;
     let status = nested_cargo(root, &target, &target_dir)?.status()?;
     if !status.success() {
         return Err("the agent could not be built; a static C library is needed \
@@ -49,11 +50,15 @@ fn nested_cargo(root: &Path, target: &str, target_dir: &Path) -> Result<Command,
     Ok(cargo)
 }
 
-/// `target/agent`, whatever profile and target the outer build has.
-fn target_dir(out_dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
+/// The same below `target/agent` whatever profile the outer build has; another for
+/// each checkout, since several may share one target directory.
+fn target_dir(out_dir: &Path, root: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let build = out_dir.ancestors().find(|dir| dir.ends_with("build"));
     let target = build.and_then(|build| build.ancestors().nth(2));
-    Ok(target.ok_or("OUT_DIR lies in a build directory")?.join("agent"))
+    let mut checkout = DefaultHasher::new();
+    root.hash(&mut checkout);
+    let name = format!("agent/{:016x}", checkout.finish());
+    Ok(target.ok_or("OUT_DIR lies in a build directory")?.join(name))
 }
 
 fn var(name: &str) -> Result<String, Box<dyn Error>> {

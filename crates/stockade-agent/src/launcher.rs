@@ -23,6 +23,7 @@ pub mod inside;
 mod journal;
 mod limiter;
 mod mounts;
+mod network;
 pub mod packet;
 mod pipe;
 mod probe;
@@ -42,6 +43,8 @@ const CREATE_TIME: Duration = Duration::from_secs(8);
 const REMOVE_TIME: Duration = Duration::from_secs(1);
 /// When the launcher goes, sandboxes have this time to be gone.
 const LEAVE_TIME: Duration = Duration::from_secs(5);
+/// When nothing was asked for this long, there is time for other work.
+const IDLE: Duration = Duration::from_millis(1);
 /// Between looks at what the kernel gives no event for.
 const TICK: Duration = Duration::from_millis(2);
 
@@ -144,8 +147,23 @@ impl Launcher {
         }
     }
 
-    fn wait(&self, events: &mut Vec<epoll::Event>) -> std::io::Result<()> {
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> std::io::Result<()> {
         let timeout = self.entries.iter().filter_map(Entry::wants_look_in).min();
+        if self.house.wants_time() {
+            self.wait_for(events, Some(IDLE))?;
+            if !events.is_empty() {
+                return Ok(());
+            }
+            self.house.use_time();
+        }
+        self.wait_for(events, timeout)
+    }
+
+    fn wait_for(
+        &self,
+        events: &mut Vec<epoll::Event>,
+        timeout: Option<Duration>,
+    ) -> std::io::Result<()> {
         let timeout = timeout.map(|time| Timespec {
             tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),

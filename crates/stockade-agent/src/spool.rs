@@ -10,6 +10,8 @@ pub(crate) struct Spool {
     tail_cap: usize,
     /// Bytes written in all.
     total: u64,
+    /// Behind the head, nothing before this is kept; only growing moves it.
+    dropped_to: u64,
 }
 
 impl Spool {
@@ -17,7 +19,7 @@ impl Spool {
     pub(crate) fn new(cap: usize) -> Self {
         let tail_cap = (cap / 2).max(1);
         let head_cap = cap.saturating_sub(tail_cap).max(1);
-        Self { head: Vec::new(), head_cap, tail: Vec::new(), tail_cap, total: 0 }
+        Self { head: Vec::new(), head_cap, tail: Vec::new(), tail_cap, total: 0, dropped_to: 0 }
     }
 
     /// Bytes written in all, kept or not.
@@ -36,6 +38,26 @@ impl Spool {
         let unread_tail = self.total - cursor.clamp(self.head_end(), self.total);
         let tail_room = self.tail_cap - usize::try_from(unread_tail).unwrap_or(self.tail_cap);
         head_room + tail_room
+    }
+
+    /// Makes room for more of the tail. Nothing that is kept is lost.
+    pub(crate) fn grow(&mut self, more: usize) {
+        let mut kept = Vec::new();
+        let mut cursor = self.head_end();
+        while let Some((offset, bytes)) = self.read(cursor, usize::MAX) {
+            kept.extend_from_slice(bytes);
+            cursor = offset + bytes.len() as u64;
+        }
+        self.tail_cap += more;
+        self.tail.clear();
+        self.total -= kept.len() as u64;
+        self.dropped_to = self.total;
+        let behind_head = self.total - self.head_end();
+        if behind_head > 0 {
+            // The ring must be whole before a write that does not begin at its start.
+            self.tail.resize(self.tail_cap, 0);
+        }
+        self.write(&kept);
     }
 
     /// Adds bytes to the end.
@@ -76,7 +98,8 @@ impl Spool {
             let to = self.head.len().min(from.saturating_add(most));
             return Some((cursor, &self.head[from..to]));
         }
-        let tail_start = self.total.saturating_sub(self.tail_cap as u64).max(head_end);
+        let tail_start =
+            self.total.saturating_sub(self.tail_cap as u64).max(self.dropped_to).max(head_end);
         let offset = cursor.max(tail_start);
         let from = self.ring_index(offset);
         let left = usize::try_from(self.total - offset).unwrap_or(self.tail_cap);
@@ -126,6 +149,32 @@ mod tests {
                     assert_eq!(kept[at], wanted, "byte {at} of {length} in pieces of {piece}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn growing_loses_nothing_that_was_kept() {
+        for length in 0..60 {
+            let data: Vec<u8> = (0..length).collect();
+            let mut spool = Spool::new(10);
+            spool.write(&data);
+            let before = read_all(&spool, 100).concat_bytes();
+            spool.grow(7);
+            assert_eq!(read_all(&spool, 100).concat_bytes(), before, "{length} bytes");
+            spool.write(&[200, 201, 202]);
+            let mut after = before.clone();
+            after.extend([200, 201, 202]);
+            assert_eq!(read_all(&spool, 100).concat_bytes(), after, "{length} bytes and three");
+        }
+    }
+
+    trait ConcatBytes {
+        fn concat_bytes(&self) -> Vec<u8>;
+    }
+
+    impl ConcatBytes for Vec<(u64, Vec<u8>)> {
+        fn concat_bytes(&self) -> Vec<u8> {
+            self.iter().flat_map(|(_, bytes)| bytes.clone()).collect()
         }
     }
 

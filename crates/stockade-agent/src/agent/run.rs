@@ -183,30 +183,50 @@ impl Run {
 
     /// Whether this stream may be read now without losing what a reader waits for.
     pub(super) fn may_read(&self, index: usize) -> bool {
-        if !self.lossless {
-            return true;
-        }
+        self.room(index) > 0
+    }
+
+    /// How much may be read now. Without limit unless the program shall wait for its readers.
+    fn room(&self, index: usize) -> usize {
         let slowest = self.listeners.iter().map(|listener| listener.cursors[index]).min();
-        slowest.is_none_or(|cursor| self.outputs[index].spool.room(cursor) >= OUTPUT_CHUNK)
+        match slowest {
+            Some(cursor) if self.lossless => self.outputs[index].spool.room(cursor),
+            _ => usize::MAX,
+        }
     }
 
     /// Takes one piece of output off a pipe. `false` when there is none now.
     pub(super) fn read_output(&mut self, index: usize, buffer: &mut [u8]) -> bool {
+        let most = buffer.len().min(self.room(index));
         let output = &mut self.outputs[index];
         let Some(pipe) = &output.pipe else { return false };
-        match rustix::io::read(pipe, &mut *buffer) {
-            Ok(0) => output.pipe = None,
+        match rustix::io::read(pipe, &mut buffer[..most]) {
+            Ok(0) if most > 0 => output.pipe = None,
             Ok(count) => {
                 output.spool.write(&buffer[..count]);
                 if self.total_output() > self.limits.output_max {
                     self.kill(Cause::Output);
                 }
-                return true;
+                return count > 0;
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => output.pipe = None,
         }
         false
+    }
+
+    /// Takes what a pipe still holds when nothing of the run writes any more. A neighbour
+    /// that was handed the pipe could, so the rounds are bounded by a pipe's largest size.
+    fn drain(&mut self, index: usize, buffer: &mut [u8]) {
+        for _ in 0..64 {
+            if self.lossless {
+                self.outputs[index].spool.grow(buffer.len());
+            }
+            if !self.read_output(index, buffer) {
+                break;
+            }
+        }
+        self.outputs[index].pipe = None;
     }
 
     fn total_output(&self) -> u64 {
@@ -227,15 +247,8 @@ impl Run {
     pub(super) fn finish(&mut self, waited: Waited, buffer: &mut [u8]) {
         let wall = self.started.elapsed();
         self.take_reports();
-        for index in 0..2 {
-            // What the pipe still holds. Nothing of the run writes any more; a neighbour that
-            // was handed the pipe could, so the rounds are bounded by a pipe's usual size.
-            let mut rounds = 64;
-            while rounds > 0 && self.read_output(index, buffer) {
-                rounds -= 1;
-            }
-            self.outputs[index].pipe = None;
-        }
+        self.drain(0, buffer);
+        self.drain(1, buffer);
         self.input.pipe = None;
         super::files::remove(&self.dirs);
         let (status, cause) = self.judge(&waited);

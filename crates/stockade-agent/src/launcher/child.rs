@@ -6,7 +6,7 @@
 //! launcher's image is the agent's, and it holds no secret.
 
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, chown};
 use std::path::Path;
 
@@ -16,7 +16,8 @@ use rustix::process::{Gid, Signal, Uid};
 use super::failure::{Doing, refuse};
 use super::identity::{INSIDE, Identity};
 use super::mounts::attach;
-use super::protocol::{Failure, Network};
+use super::network::bring_loopback_up;
+use super::protocol::Failure;
 use super::{inside, pipe, text};
 use crate::agent::{self, Setup};
 use crate::sys;
@@ -28,7 +29,8 @@ pub(crate) struct Child {
     pub(crate) doors: Vec<OwnedFd>,
     pub(crate) workspace: OwnedFd,
     pub(crate) identity: Identity,
-    pub(crate) network: Network,
+    /// Whether it was born with a network of its own, in which nothing is up.
+    pub(crate) new_network: bool,
     pub(crate) tmp_bytes: u64,
     /// Bound of each process's data, where no group bounds memory.
     pub(crate) data_bytes: Option<u64>,
@@ -88,7 +90,7 @@ impl Child {
         sys::unshare(libc::CLONE_NEWCGROUP).doing("making a namespace of resource groups")?;
         self.mount_all()?;
         rustix::system::sethostname(b"sandbox").doing("naming the host")?;
-        if self.network == Network::None {
+        if self.new_network {
             bring_loopback_up()?;
         }
         if let Some(bytes) = self.data_bytes {
@@ -140,13 +142,6 @@ impl Child {
         }
         attach(&self.workspace, Path::new("/workspace"))
     }
-}
-
-fn bring_loopback_up() -> Result<(), Failure> {
-    let socket =
-        rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)
-            .doing("making a socket")?;
-    sys::loopback_up(socket.as_fd()).doing("starting loopback")
 }
 
 /// Where programs may write: for the second wall.

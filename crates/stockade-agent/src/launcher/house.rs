@@ -13,6 +13,7 @@ use super::failure::{Doing, refuse};
 use super::identity::{Identities, Identity, first_id, write_maps};
 use super::journal::Journal;
 use super::limiter::{Group, Limiter};
+use super::network::Networks;
 use super::protocol::{Config, Failure, Id, Network, Plan};
 use super::template::{Template, Templates};
 use super::{pipe, text, workspace};
@@ -25,6 +26,8 @@ pub(crate) struct House {
     pub(crate) limiter: Limiter,
     identities: Identities,
     templates: Templates,
+    /// Made ahead, where that is possible.
+    networks: Option<Networks>,
     journal: Journal,
     /// Our own mount namespace, where the machine's files are.
     outside: OwnedFd,
@@ -52,7 +55,8 @@ impl House {
         std::fs::create_dir_all(&place).doing("making the directory for roots")?;
         let outside = File::open("/proc/self/ns/mnt").doing("opening the mount namespace")?.into();
         let templates = Templates::new(place);
-        Ok(Self { root, limiter, identities, templates, journal, outside })
+        let networks = if root { Some(Networks::open()?) } else { None };
+        Ok(Self { root, limiter, identities, templates, networks, journal, outside })
     }
 
     /// Starts to build a sandbox. It is ready once its first process has reported.
@@ -92,12 +96,16 @@ impl House {
             doors: group.doors()?,
             workspace,
             identity,
-            network: plan.network,
+            new_network: plan.network == Network::None && self.networks.is_none(),
             tmp_bytes: plan.bounds.tmp_bytes,
             data_bytes: memory.is_none().then_some(plan.bounds.memory_bytes),
             role,
         };
-        let (pid, pidfd) = self.give_birth(&template, plan.network, group, child)?;
+        let network = match (plan.network, &mut self.networks) {
+            (Network::None, Some(networks)) => Some(networks.take()?),
+            (Network::None, None) | (Network::Open, _) => None,
+        };
+        let (pid, pidfd) = self.give_birth(&template, network.as_ref(), group, child)?;
         let born = Born { pid, pidfd, report: parent, ownership };
         match self.identities.map(identity, pid).and_then(|()| born.report.open_gate()) {
             Ok(()) => Ok(born),
@@ -114,7 +122,7 @@ impl House {
     fn give_birth(
         &self,
         template: &Template,
-        network: Network,
+        network: Option<&OwnedFd>,
         group: &Group,
         child: Child,
     ) -> Result<(i32, OwnedFd), Failure> {
@@ -123,21 +131,39 @@ impl House {
             | libc::CLONE_NEWNS
             | libc::CLONE_NEWIPC
             | libc::CLONE_NEWUTS;
-        if network == Network::None {
+        if child.new_network {
             namespaces |= libc::CLONE_NEWNET;
         }
-        enter(&template.namespace)?;
-        let forked = sys::clone3(namespaces, group.birthplace());
+        if let Some(network) = network {
+            Networks::enter(network)?;
+        }
+        let forked = enter(&template.namespace)
+            .and_then(|()| sys::clone3(namespaces, group.birthplace()).doing("making the sandbox"));
         if let Ok(Forked::Child) = forked {
             child.live();
+        }
+        if let Some(networks) = &self.networks {
+            networks.leave();
         }
         if enter(&self.outside).is_err() {
             // Locked out of the machine's files, nothing could be built any more.
             sys::exit_now(1);
         }
-        match forked.doing("making the sandbox's namespaces")? {
+        match forked? {
             Forked::Parent { pid, pidfd } => Ok((pid, pidfd)),
             Forked::Child => refuse("unreachable: the child lives elsewhere"),
+        }
+    }
+
+    /// Work that is worth doing while nobody asks for anything.
+    pub(crate) fn wants_time(&self) -> bool {
+        self.networks.as_ref().is_some_and(Networks::wants_spare)
+    }
+
+    /// Does it.
+    pub(crate) fn use_time(&mut self) {
+        if let Some(networks) = &mut self.networks {
+            networks.make_spare();
         }
     }
 

@@ -158,6 +158,15 @@ fn devices_are_refused() {
     refused(tree.files.write(&path("zero"), b"x", Replacing::Allowed), "device");
 }
 
+/// Stops the other thread, also when a check fails, so that a failure never hangs.
+struct Stop<'flag>(&'flag AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Swaps a directory and a link to the outside as fast as possible while `work` goes on.
 /// `work` says whether it wants more rounds than were asked for.
 fn under_swapping(tree: &Tree, rounds: u32, work: impl Fn(u32) -> bool) {
@@ -174,12 +183,12 @@ fn under_swapping(tree: &Tree, rounds: u32, work: impl Fn(u32) -> bool) {
                 rustix::fs::renameat_with(cwd, &real, cwd, &link, flags).unwrap();
             }
         });
+        let _stop = Stop(&stop);
         let begin = std::time::Instant::now();
         let mut round = 0;
         while (work(round) || round < rounds) && begin.elapsed().as_secs() < 10 {
             round += 1;
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 
@@ -241,13 +250,13 @@ fn deleting_wins_every_race_against_swapped_links() {
                 let _ = fs::rename(tree.ws("aside"), &dir);
             }
         });
+        let _stop = Stop(&stop);
         for _ in 0..300 {
             let _ = fs::create_dir_all(tree.ws("stage/sub/deep/er"));
             let _ = fs::write(tree.ws("stage/sub/file"), "x");
             let _ = fs::rename(tree.ws("stage"), tree.ws("victim"));
             let _ = tree.files.delete_tree("victim");
         }
-        stop.store(true, Ordering::Relaxed);
     });
     tree.assert_outside_untouched();
 }
@@ -311,11 +320,11 @@ fn a_reader_sees_the_old_content_or_the_new() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            let _stop = Stop(&stop);
             for round in 0..60 {
                 let content = if round % 2 == 0 { &new } else { &old };
                 tree.files.write(&path("file"), content, Replacing::Allowed).unwrap();
             }
-            stop.store(true, Ordering::Relaxed);
         });
         while !stop.load(Ordering::Relaxed) {
             let (bytes, _) = tree.files.read(&path("file"), 0, u64::MAX).unwrap();
