@@ -49,15 +49,9 @@ pub(crate) fn install() -> Result<()> {
 /// The features that this host must have when the tests run. What is named here
 /// and not there makes tests fail; nothing is skipped because it was not noticed.
 pub(crate) fn features() -> String {
-    let mut features = vec!["userns", "landlock", "packages", "bwrap"];
+    let mut features = vec!["userns", "landlock", "packages"];
     if rustix::process::geteuid().is_root() {
-        features.push("root");
-    }
-    let cgroup = Path::new("/sys/fs/cgroup");
-    if cgroup.join("memory").is_dir() {
-        features.push("cgroup1");
-    } else if cgroup.join("cgroup.controllers").is_file() {
-        features.push("cgroup2");
+        features.extend(["root", "cgroup"]);
     }
     features.join(",")
 }

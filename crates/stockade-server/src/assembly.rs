@@ -39,7 +39,7 @@ pub async fn engine(
         tracing::warn!(what, cause, remedy, "not everything is ready");
     }
     let settings = settings(config, prepared)?;
-    Ok(Engine::start(settings, backend, store).await.context("starting the engine")?)
+    Engine::start(settings, backend, store).await.context("starting the engine")
 }
 
 fn settings(config: &Config, prepared: Prepared) -> Result<Settings> {

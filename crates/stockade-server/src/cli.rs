@@ -39,10 +39,22 @@ struct Cli {
 struct Common {
     /// Where state and workspaces are kept [default: /var/lib/stockade for root,
     /// ~/.local/share/stockade otherwise]
-    #[arg(long, global = true, env = "STOCKADE_DATA_DIR", value_name = "DIR", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        env = "STOCKADE_DATA_DIR",
+        value_name = "DIR",
+        hide_env_values = true
+    )]
     data_dir: Option<PathBuf>,
     /// Configuration file [default: stockade.toml in the data directory, if there is one]
-    #[arg(long, global = true, env = "STOCKADE_CONFIG", value_name = "FILE", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        env = "STOCKADE_CONFIG",
+        value_name = "FILE",
+        hide_env_values = true
+    )]
     config: Option<PathBuf>,
 }
 

@@ -73,7 +73,9 @@ impl Hosts {
         let Some(origin) = Origin::parse(origin) else { return false };
         let is_web = matches!(origin.scheme.as_str(), "http" | "https");
         let is_loopback = is_web && LOOPBACK.contains(&origin.host.as_str());
-        let is_own = || is_web && Origin::parse(&format!("{}://{host}", origin.scheme)) == Some(origin.clone());
+        let is_own = || {
+            is_web && Origin::parse(&format!("{}://{host}", origin.scheme)) == Some(origin.clone())
+        };
         is_loopback || self.origins.contains(&origin) || is_own()
     }
 
@@ -84,8 +86,7 @@ impl Hosts {
             return Err(refused("Host", "is missing or not one of this server's names")
                 .next("call it by a name of its own, or add this one to `server.allowed_hosts`"));
         };
-        let is_admitted =
-            || only(headers, ORIGIN).is_some_and(|origin| self.admits(origin, host));
+        let is_admitted = || only(headers, ORIGIN).is_some_and(|origin| self.admits(origin, host));
         if headers.contains_key(ORIGIN) && !is_admitted() {
             return Err(refused("Origin", "is not one of this server's pages")
                 .next("add it to `server.allowed_origins` if that page may call"));
@@ -154,7 +155,9 @@ fn number(port: &str) -> Option<u16> {
 
 fn is_host(host: &str) -> bool {
     match host.strip_prefix('[') {
-        Some(rest) => rest.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
+        Some(rest) => {
+            rest.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+        }
         None => {
             let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
             !host.is_empty() && host.bytes().all(good)
@@ -197,8 +200,16 @@ mod tests {
     fn own_names_are_answered() {
         let hosts = hosts("10.0.0.5:8080");
         let own = [
-            "localhost", "LOCALHOST:1", "127.0.0.1:8080", "[::1]", "[::1]:80", "10.0.0.5:8080",
-            "files.example.org", "files.example.org:443", "other.example", "Other.Example:1",
+            "localhost",
+            "LOCALHOST:1",
+            "127.0.0.1:8080",
+            "[::1]",
+            "[::1]:80",
+            "10.0.0.5:8080",
+            "files.example.org",
+            "files.example.org:443",
+            "other.example",
+            "Other.Example:1",
             "exact.example:9000",
         ];
         for host in own {
@@ -210,11 +221,32 @@ mod tests {
     fn other_names_are_not() {
         let hosts = hosts("10.0.0.5:8080");
         let others = [
-            "", ":80", "evil.example", "localhost.", "localhost.evil.example", "evil.localhost",
-            "127.0.0.1.evil.example", "127.0.0.2", "10.0.0.5", "10.0.0.5:80", "10.0.0.6:8080", "0.0.0.0",
-            "exact.example", "exact.example:9001", "localhost:", "localhost:x", "localhost:+80",
-            "localhost:99999", "user@localhost", "localhost@evil.example", "localhost/x", "[::1",
-            "::1", "[::1%lo]", "localhost localhost", "xn--localhost",
+            "",
+            ":80",
+            "evil.example",
+            "localhost.",
+            "localhost.evil.example",
+            "evil.localhost",
+            "127.0.0.1.evil.example",
+            "127.0.0.2",
+            "10.0.0.5",
+            "10.0.0.5:80",
+            "10.0.0.6:8080",
+            "0.0.0.0",
+            "exact.example",
+            "exact.example:9001",
+            "localhost:",
+            "localhost:x",
+            "localhost:+80",
+            "localhost:99999",
+            "user@localhost",
+            "localhost@evil.example",
+            "localhost/x",
+            "[::1",
+            "::1",
+            "[::1%lo]",
+            "localhost localhost",
+            "xn--localhost",
         ];
         for host in others {
             assert!(!hosts.answers(host), "{host}");
@@ -234,18 +266,35 @@ mod tests {
     fn own_pages_are_admitted() {
         let hosts = hosts("10.0.0.5:8080");
         let own = [
-            "http://localhost", "http://localhost:3000", "https://127.0.0.1:1", "http://[::1]:5",
-            "https://files.example.org", "https://files.example.org:443", "https://app.example",
-            "http://app.example:3000", "http://10.0.0.5:8080",
+            "http://localhost",
+            "http://localhost:3000",
+            "https://127.0.0.1:1",
+            "http://[::1]:5",
+            "https://files.example.org",
+            "https://files.example.org:443",
+            "https://app.example",
+            "http://app.example:3000",
+            "http://10.0.0.5:8080",
         ];
         for origin in own {
             assert!(hosts.admits(origin, "10.0.0.5:8080"), "{origin}");
         }
         let others = [
-            "", "null", "http://evil.example", "https://app.example:3000", "http://app.example",
-            "http://files.example.org", "http://localhost.evil.example", "http://10.0.0.5",
-            "file://", "file://localhost", "chrome-extension://localhost", "http://localhost/",
-            "http://localhost http://evil.example", "localhost", "http://other.example",
+            "",
+            "null",
+            "http://evil.example",
+            "https://app.example:3000",
+            "http://app.example",
+            "http://files.example.org",
+            "http://localhost.evil.example",
+            "http://10.0.0.5",
+            "file://",
+            "file://localhost",
+            "chrome-extension://localhost",
+            "http://localhost/",
+            "http://localhost http://evil.example",
+            "localhost",
+            "http://other.example",
         ];
         for origin in others {
             assert!(!hosts.admits(origin, "10.0.0.5:8080"), "{origin}");

@@ -114,7 +114,9 @@ fn mcp_options(engine: &Engine, links: Arc<Links>, options: &HttpOptions) -> Mcp
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
         max_message_bytes: options.max_body_bytes,
-        session_idle: McpOptions::default().session_idle.max(2 * engine.settings().ceiling.wall_time),
+        session_idle: McpOptions::default()
+            .session_idle
+            .max(2 * engine.settings().ceiling.wall_time),
         ..McpOptions::default()
     }
 }

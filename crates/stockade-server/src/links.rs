@@ -45,7 +45,7 @@ impl Links {
     /// Takes the key of this data directory, made when it is not there.
     pub fn open(
         data_dir: &Path,
-        base_url: String,
+        base_url: &str,
         time_to_live: Duration,
         store: Arc<dyn Store>,
     ) -> anyhow::Result<Self> {
@@ -93,7 +93,8 @@ impl Links {
         }
         let (store, asked, key) = (self.store.clone(), Instant::now(), id.clone());
         let revoked = tokio::task::spawn_blocking(move || store.link_revoked(&key));
-        let revoked = revoked.await.map_err(|e| Error::backend("links", "checking a link", e))??;
+        let revoked =
+            revoked.await.map_err(|e| Error::backend("links", "checking a link", e))??;
         self.recent.put(id, asked, revoked);
         Ok(revoked)
     }

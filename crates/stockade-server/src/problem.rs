@@ -101,10 +101,8 @@ impl From<Error> for Problem {
                     .next(format!("free some, or try again in {retry_after_s} s"))
                     .header(RETRY_AFTER, HeaderValue::from(retry_after_s))
             }
-            Error::Unenforceable { .. } => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, code, detail)
-                    .next("the operator can run `stockade doctor`, which names the mend")
-            }
+            Error::Unenforceable { .. } => Self::new(StatusCode::SERVICE_UNAVAILABLE, code, detail)
+                .next("the operator can run `stockade doctor`, which names the mend"),
             Error::Unsupported { .. } => Self::new(StatusCode::NOT_IMPLEMENTED, code, detail),
             Error::Backend { .. } => Self::internal(chain(&error)),
             other => Self::internal(chain(&other)),
@@ -134,7 +132,9 @@ fn chain(error: &Error) -> String {
 impl IntoResponse for Problem {
     fn into_response(mut self) -> Response {
         let mut response = self.status.into_response();
-        response.headers_mut().extend(self.headers.drain(..).map(|(name, value)| (Some(name), value)));
+        response
+            .headers_mut()
+            .extend(self.headers.drain(..).map(|(name, value)| (Some(name), value)));
         response.extensions_mut().insert(self);
         response
     }
@@ -195,7 +195,7 @@ mod tests {
             (Error::conflict("workspace", "in use"), 409),
             (Error::denied("this"), 403),
             (Error::Exhausted { what: "queue", retry_after_s: 3 }, 429),
-            (Error::Unenforceable { layer: Layer::Seccomp, reason: "gone".to_owned() }, 503),
+            (Error::Unenforceable { layer: Layer::Syscalls, reason: "gone".to_owned() }, 503),
             (Error::Unsupported { feature: "fork", hint: "wait".to_owned() }, 501),
             (Error::backend("native", "starting", "secret detail"), 500),
         ];

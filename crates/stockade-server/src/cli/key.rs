@@ -63,8 +63,7 @@ pub(super) fn carry_out(command: &KeyCommand, config: &Config) -> anyhow::Result
     match command {
         KeyCommand::Create { name, role, expires } => {
             let expires_at = expires.map(|days| now() + i64::from(days) * 86_400);
-            let (record, secret) =
-                auth::new_key(store.as_ref(), name, (*role).into(), expires_at)?;
+            let (record, secret) = auth::new_key(store.as_ref(), name, (*role).into(), expires_at)?;
             eprintln!("key {} ({}), shown only now:", record.id, record.name);
             println!("{secret}");
         }

@@ -137,9 +137,8 @@ fn request(run: Run) -> Result<RunCode> {
     };
     let mut env = BTreeMap::new();
     for pair in run.env {
-        let (name, value) = pair
-            .split_once('=')
-            .with_context(|| format!("--env {pair:?}: must be NAME=VALUE"))?;
+        let (name, value) =
+            pair.split_once('=').with_context(|| format!("--env {pair:?}: must be NAME=VALUE"))?;
         env.insert(name.to_owned(), value.to_owned());
     }
     Ok(RunCode {
@@ -177,7 +176,8 @@ async fn carry_through(engine: &Arc<Engine>, request: RunCode, json: bool) -> Re
             return Ok(ExitCode::from(if error.code() == "invalid" { USAGE } else { OURS }));
         }
     };
-    let feeder = feeds.then(|| tokio::spawn(feed(engine.clone(), caller.clone(), watch.run.clone())));
+    let feeder =
+        feeds.then(|| tokio::spawn(feed(engine.clone(), caller.clone(), watch.run.clone())));
     let passed = pass_output(&mut watch, json).await;
     if let Some(feeder) = feeder {
         feeder.abort();

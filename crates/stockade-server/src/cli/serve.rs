@@ -78,14 +78,14 @@ pub(super) fn serve(
             link_ttl: config.link_ttl,
             max_connections: server.max_connections,
         };
-        let listener = TcpListener::bind(server.listen)
-            .await
-            .with_context(|| format!("listening on {}; choose another with --listen", server.listen))?;
+        let listener = TcpListener::bind(server.listen).await.with_context(|| {
+            format!("listening on {}; choose another with --listen", server.listen)
+        })?;
         let engine = assembly::engine(config, backend, store.clone()).await?;
         warn_about_the_wall(&engine).await;
         let links = links::Links::open(
             &config.data_dir,
-            server.public_base_url.clone(),
+            &server.public_base_url,
             config.link_ttl,
             store.clone(),
         )?;
@@ -98,7 +98,10 @@ pub(super) fn serve(
         });
         tracing::info!(listen = %server.listen, url = %server.public_base_url, "serving");
         stop_signal().await?;
-        tracing::info!(grace_s = server.shutdown_grace.as_secs(), "stopping; a second signal forces it");
+        tracing::info!(
+            grace_s = server.shutdown_grace.as_secs(),
+            "stopping; a second signal forces it"
+        );
         stop.cancel();
         tokio::select! {
             () = engine.shutdown(server.shutdown_grace) => {}

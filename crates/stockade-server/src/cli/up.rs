@@ -68,7 +68,8 @@ fn prepare(up: &Up, config: &Config, style: Style) -> Result<()> {
         *last = line;
     };
     eprintln!("Preparing {}", config.data_dir.display());
-    let prepared = stockade_runtimes::prepare(&config.data_dir, Options { system_packages }, &show)?;
+    let prepared =
+        stockade_runtimes::prepare(&config.data_dir, Options { system_packages }, &show)?;
     if style.is_live() {
         eprint!("\r\x1b[K");
     }

@@ -138,7 +138,8 @@ fn server(reader: &mut Reader<'_>) -> Server {
         reader.problem("server.listen", format!("must be ADDRESS:PORT, not {listen:?} ({error})"));
         SocketAddr::from(([127, 0, 0, 1], 8080))
     });
-    let mut public_base_url = reader.text("server.public_base_url").trim_end_matches('/').to_owned();
+    let mut public_base_url =
+        reader.text("server.public_base_url").trim_end_matches('/').to_owned();
     if public_base_url.is_empty() {
         public_base_url = format!("http://{listen}");
     } else if !["http://", "https://"].iter().any(|scheme| public_base_url.starts_with(scheme)) {
@@ -216,7 +217,10 @@ fn policy(reader: &mut Reader<'_>) -> Policy {
         match name.as_str() {
             "none" => {}
             "open" => networks.push(NetworkRequest::Open),
-            _ => reader.problem("policy.networks", format!("has `{name}`; this version knows `none` and `open`")),
+            _ => reader.problem(
+                "policy.networks",
+                format!("has `{name}`; this version knows `none` and `open`"),
+            ),
         }
     }
     let mut required_layers = Vec::new();
@@ -225,7 +229,8 @@ fn policy(reader: &mut Reader<'_>) -> Policy {
             Some(layer) => required_layers.push(layer),
             None => {
                 let known = Layer::ALL.map(Layer::name).join(", ");
-                reader.problem("policy.required_layers", format!("has `{name}`; known are {known}"));
+                reader
+                    .problem("policy.required_layers", format!("has `{name}`; known are {known}"));
             }
         }
     }

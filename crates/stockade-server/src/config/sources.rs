@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use toml::Value;
 
-use super::table::{KEYS, Kind, key};
 use super::Problem;
+use super::table::{KEYS, Kind, key};
 
 /// What the process was started with.
 #[derive(Debug, Clone, Default)]
@@ -93,7 +93,8 @@ pub(super) fn collect(inputs: &Inputs) -> (Values, Vec<Problem>) {
 }
 
 fn defaults() -> Values {
-    let value = |text: &str| toml::from_str::<toml::Table>(&format!("v = {text}")).ok()?.remove("v");
+    let value =
+        |text: &str| toml::from_str::<toml::Table>(&format!("v = {text}")).ok()?.remove("v");
     KEYS.iter()
         .filter_map(|key| {
             let value = value(key.default)?;

@@ -55,7 +55,8 @@ pub async fn serve(
             () = stop.cancelled() => break,
             next = next => next?,
         };
-        let connection = Connection { router: router.clone(), stop: stop.clone(), cut: cut.clone() };
+        let connection =
+            Connection { router: router.clone(), stop: stop.clone(), cut: cut.clone() };
         connections.spawn(connection.serve(stream, place));
     }
     drop(listener);

@@ -34,7 +34,8 @@ pub(super) struct Token {
 impl Ticket {
     /// A ticket for the workspace in that directory (32 hexadecimal digits).
     pub(super) fn new(dir: &str, expires_at: u64, nonce: [u8; 8]) -> Option<Self> {
-        let good = dir.len() == 32 && dir.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let good =
+            dir.len() == 32 && dir.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let dir = good.then(|| u128::from_str_radix(dir, 16).ok())??.to_be_bytes();
         Some(Self { dir, expires_at, nonce })
     }
@@ -64,8 +65,8 @@ impl Ticket {
 
     /// Everything before the path has a fixed length, so that no two inputs meet.
     fn mac(&self, key: &Key, path: &RelPath) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(key.bytes())
-            .expect("HMAC takes keys of any length");
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(key.bytes()).expect("HMAC takes keys of any length");
         mac.update(CONTEXT);
         mac.update(&self.bytes());
         mac.update(path.as_path().as_os_str().as_bytes());

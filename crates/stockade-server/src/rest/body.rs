@@ -41,8 +41,9 @@ pub(super) async fn json<T: DeserializeOwned>(request: Request, most: usize) -> 
             .is_some_and(<dyn std::error::Error>::is::<http_body_util::LengthLimitError>);
         if is_cap { Problem::too_large(most_bytes) } else { broken(&error.to_string()).into() }
     })?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| Error::invalid("body", format!("is not the JSON that is taken here: {error}")).into())
+    serde_json::from_slice(&bytes).map_err(|error| {
+        Error::invalid("body", format!("is not the JSON that is taken here: {error}")).into()
+    })
 }
 
 /// The body as a stream, which fails once it is larger than `most`, and whether it did.

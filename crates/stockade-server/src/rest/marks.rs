@@ -39,7 +39,8 @@ impl Marks {
             let mut tags = all.flat_map(|tags| tags.split(',')).map(str::trim);
             return tags.any(|tag| tag == "*" || tag.trim_start_matches("W/") == self.tag);
         }
-        let since = text(headers, IF_MODIFIED_SINCE).and_then(|date| httpdate::parse_http_date(date).ok());
+        let since =
+            text(headers, IF_MODIFIED_SINCE).and_then(|date| httpdate::parse_http_date(date).ok());
         since.is_some_and(|since| self.modified <= since)
     }
 
@@ -60,9 +61,11 @@ impl Marks {
         let weak = if self.is_strong { "" } else { "W/" };
         let tag = HeaderValue::from_str(&format!("{weak}{}", self.tag));
         let date = HeaderValue::from_str(&httpdate::fmt_http_date(self.modified));
-        headers.extend([(ETAG, tag), (LAST_MODIFIED, date)].into_iter().filter_map(
-            |(name, value)| Some((name, value.ok()?)),
-        ));
+        headers.extend(
+            [(ETAG, tag), (LAST_MODIFIED, date)]
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value.ok()?))),
+        );
     }
 }
 

@@ -90,8 +90,19 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_ignored() {
-        for range in ["", "bytes", "bytes=", "bytes=-", "bytes=5-2", "bytes=0-1,3-4", "lines=0-1",
-            "bytes=a-b", "bytes=+1-2", "bytes=1-2-3", "bytes= 1 - 2"] {
+        for range in [
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=-",
+            "bytes=5-2",
+            "bytes=0-1,3-4",
+            "lines=0-1",
+            "bytes=a-b",
+            "bytes=+1-2",
+            "bytes=1-2-3",
+            "bytes= 1 - 2",
+        ] {
             check(range, 10, Part::Whole);
         }
     }

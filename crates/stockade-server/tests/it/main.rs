@@ -1,0 +1,11 @@
+//! Tests of the binary and its parts, as one program.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail the test that uses them"
+)]
+
+mod cli;
+mod config;
+mod state;
+mod tidy;
