@@ -58,6 +58,17 @@ def command_line():
     check("run feeds standard input", done.stdout.strip() == "300000", done)
     done = stockade("run", "shell", "-c", "head -c 50000000 /dev/zero | tr '\\0' x")
     check("run loses no output", len(done.stdout) == 50_000_000, len(done.stdout))
+    done = stockade("run", "python", "-c", "-5 and print('minus')")
+    check("run takes code that begins with a dash", done.stdout == "minus\n", done)
+    started = time.monotonic()
+    open_input = subprocess.Popen([BINARY, "run", "--stdin", "shell", "-c", "exit 4"], env=ENV,
+                                  stdin=subprocess.PIPE)
+    check("run ends with its program though its input stays open",
+          open_input.wait(timeout=30) == 4 and time.monotonic() - started < 10, started)
+    closed = subprocess.run([BINARY, "run", "shell", "-c", "echo e >&2; sleep 0.2; echo o; exit 5"],
+                            env=ENV, stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
+    check("run goes on when its standard error is closed",
+          (closed.returncode, closed.stdout) == (5, b"o\n"), closed)
     done = stockade("run", "cobol", "-c", "x")
     check("an unknown language is refused with those that are known",
           done.returncode == 2 and "python" in done.stderr and "cobol" in done.stderr, done)
@@ -153,7 +164,6 @@ def killed_in_the_middle():
     check("no program survives its killed server", not sleepers(), sleepers())
     server = start_server()
     deadline = time.monotonic() + 5
-    anonymous = lambda: [entry.name for entry in (DATA / "workspaces").iterdir()]
     listed = call("run_code", language="python", code="print('back')")
     check("a killed server comes back", "back" in listed["content"][0]["text"], listed)
     server.send_signal(signal.SIGTERM)
@@ -161,7 +171,6 @@ def killed_in_the_middle():
     while time.monotonic() < deadline and leftovers(server.pid):
         time.sleep(0.1)
     check("nothing is left", not leftovers(server.pid), leftovers(server.pid))
-    return anonymous
 
 
 def sleepers():
@@ -173,6 +182,19 @@ def sleepers():
         except OSError:
             pass
     return found
+
+
+def polite_stop():
+    """A client that ends its server by a signal, its standard input still open."""
+    server = subprocess.Popen([BINARY, "mcp"], env=ENV, stdin=subprocess.PIPE,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(1)
+    server.terminate()
+    try:
+        check("mcp stops when asked", server.wait(timeout=20) == 0, server.returncode)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        check("mcp stops when asked", False, "still running after 20 s")
 
 
 def many():
@@ -211,6 +233,7 @@ def main():
     server.send_signal(signal.SIGTERM)
     check("the server stops when asked", server.wait(timeout=30) == 0, server.returncode)
     client("stdio", "stdio", BINARY, "mcp", "--data-dir", str(DATA))
+    polite_stop()
     many()
     killed_in_the_middle()
     print(f"{PASSED} passed, {len(FAILED)} failed")

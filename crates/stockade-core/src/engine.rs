@@ -137,6 +137,7 @@ impl Engine {
                     verdict::without_exit(Verdict::Lost, "the server ended while it was running");
                 store.end_open_runs(&outcome)?;
             }
+            workspaces.join()?;
             Ok(alone)
         })
         .await?;

@@ -99,7 +99,8 @@ impl HostDir {
     /// process has one that stands against it. It lasts as long as this value.
     pub(crate) fn lock(&self, lock: Lock) -> Result<bool> {
         let operation = match lock {
-            Lock::Shared => FlockOperation::NonBlockingLockShared,
+            // Whoever has it alone is sweeping, which is short.
+            Lock::Shared => FlockOperation::LockShared,
             Lock::Exclusive => FlockOperation::NonBlockingLockExclusive,
         };
         match rustix::fs::flock(&self.fd, operation) {

@@ -168,5 +168,9 @@ fn file(
 
 /// The runtime for subcommands that serve or run.
 fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(work);
+    // A thread may be reading a standard input that nobody closes; it goes with the process.
+    runtime.shutdown_background();
+    done
 }

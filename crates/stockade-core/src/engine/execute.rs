@@ -275,6 +275,22 @@ fn log(run: &Run, ended: &Ended) {
         Some(error) if matches!(**error, Error::Backend { .. }) => {
             tracing::error!(run = %run.id, runtime, verdict, %error, source = ?error, "run failed");
         }
-        _ => tracing::info!(run = %run.id, sandbox = %run.entry.id, runtime, verdict, "run ended"),
+        _ => {}
     }
+    let outcome = &ended.outcome;
+    let usage = &outcome.usage;
+    // One record a run, without code, output or secrets.
+    tracing::info!(
+        target: "audit",
+        owner = %run.owner,
+        run = %run.id,
+        sandbox = %run.entry.id,
+        runtime,
+        verdict,
+        exit_code = outcome.exit_code,
+        wall_ms = usage.wall_us / 1000,
+        stdout_bytes = usage.stdout_bytes,
+        stderr_bytes = usage.stderr_bytes,
+        "run ended"
+    );
 }

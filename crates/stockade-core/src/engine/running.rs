@@ -125,6 +125,18 @@ impl Engine {
         self.write_stdin(&run, input).await
     }
 
+    /// Feeds a run's standard input, however long the program takes to read it.
+    /// Fails when the run ends before.
+    pub async fn feed_patiently(&self, caller: &Caller, run: &str, input: Bytes) -> Result<()> {
+        caller.may(Action::Run)?;
+        let run = self.runs.find(caller, run)?;
+        let control = self.input_of(&run).await?;
+        tokio::select! {
+            fed = control.write_stdin(input) => fed,
+            () = run.finished() => Err(Error::conflict("run", "over")),
+        }
+    }
+
     /// Closes a run's standard input.
     pub async fn close_stdin(&self, caller: &Caller, run: &str) -> Result<()> {
         caller.may(Action::Run)?;

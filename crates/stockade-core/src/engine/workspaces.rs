@@ -165,11 +165,15 @@ impl Workspaces {
         Ok(())
     }
 
-    /// Whether no other process uses this data directory. From now on this one does.
+    /// Whether no other process uses this data directory. If so, others that start now
+    /// wait until `join`: what they make must not be taken for something old.
     pub(crate) fn alone(&self) -> Result<bool> {
-        let alone = self.root.lock(Lock::Exclusive)?;
-        self.root.lock(Lock::Shared)?;
-        Ok(alone)
+        self.root.lock(Lock::Exclusive)
+    }
+
+    /// From now on this process is one of those that use the data directory.
+    pub(crate) fn join(&self) -> Result<()> {
+        self.root.lock(Lock::Shared).map(|_locked| ())
     }
 
     /// Takes what an earlier process left out of sight: workspaces without a

@@ -38,7 +38,7 @@ pub(super) struct Run {
     #[arg(required_unless_present = "code", conflicts_with = "code")]
     file: Option<PathBuf>,
     /// The program as text
-    #[arg(short = 'c', long, value_name = "CODE")]
+    #[arg(short = 'c', long, value_name = "CODE", allow_hyphen_values = true)]
     code: Option<String>,
     /// Arguments of the program
     #[arg(last = true)]
@@ -211,7 +211,10 @@ async fn pass_output(watch: &mut RunWatch, json: bool) -> std::io::Result<Option
                 stdout.flush().await?;
             }
             RunEvent::Output { stream: Stream::Stderr, bytes, .. } => {
-                stderr.write_all(&bytes).await?;
+                // Whoever closed it does not want notes; the output is still wanted.
+                if stderr.write_all(&bytes).await.is_ok() {
+                    let _ = stderr.flush().await;
+                }
             }
             RunEvent::Ended(ended) => outcome = Some(ended),
         }
@@ -225,7 +228,7 @@ async fn feed(engine: Arc<Engine>, caller: Caller, run: String) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = stdin.read(&mut buffer).await {
         let bytes = bytes::Bytes::copy_from_slice(&buffer[..count]);
-        if engine.feed(&caller, &run, bytes).await.is_err() {
+        if engine.feed_patiently(&caller, &run, bytes).await.is_err() {
             return;
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use sha2::Digest;
 use stockade_core::backend::Backend;
 use stockade_core::store::Store;
 use tokio::net::TcpListener;
@@ -38,10 +39,11 @@ pub(super) fn carry_out(config: &Config) -> Result<ExitCode> {
     let _lock = data_dir::lock_for_server(&config.data_dir)?;
     let backend = assembly::backend(&config.data_dir)?;
     let store = assembly::store(&config.data_dir)?;
-    if let Some(secret) = first_key(config, store.as_ref())? {
-        eprintln!("The first admin key, shown only now:\n\n  {secret}\n");
-    }
-    serve(config, backend, store)
+    serve(config, backend, store, |secret| {
+        if let Some(secret) = secret {
+            eprintln!("The first admin key, shown only now:\n\n  {secret}\n");
+        }
+    })
 }
 
 /// The first admin key, where one has to be made. A server that others can reach
@@ -56,14 +58,25 @@ pub(super) fn first_key(config: &Config, store: &dyn Store) -> Result<Option<Str
             config.server.listen
         );
     }
+    let unknown = |given: &String| {
+        let hash = <[u8; 32]>::from(sha2::Sha256::digest(given));
+        store.key_by_hash(&hash).is_ok_and(|found| found.is_none())
+    };
+    if !none_yet && given.as_ref().is_some_and(unknown) {
+        tracing::warn!(
+            "STOCKADE_ADMIN_KEY is none of the keys and is not taken: it counts at the first start \
+             only; make further keys with `stockade key create`"
+        );
+    }
     Ok(auth::admin_key(store, given.as_deref())?)
 }
 
-/// Serves until a signal asks to stop.
+/// Serves until a signal asks to stop. `greet` gets the first key, if one was made.
 pub(super) fn serve(
     config: &Config,
     backend: Arc<dyn Backend>,
     store: Arc<dyn Store>,
+    greet: impl FnOnce(Option<&str>),
 ) -> Result<ExitCode> {
     block_on(async {
         let server = &config.server;
@@ -81,6 +94,8 @@ pub(super) fn serve(
         let listener = TcpListener::bind(server.listen).await.with_context(|| {
             format!("listening on {}; choose another with --listen", server.listen)
         })?;
+        // Only now: a key that is made is shown once, and a server that cannot listen shows nothing.
+        greet(first_key(config, store.as_ref())?.as_deref());
         let engine = assembly::engine(config, backend, store.clone()).await?;
         warn_about_the_wall(&engine).await;
         let links = links::Links::open(

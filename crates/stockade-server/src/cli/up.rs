@@ -36,11 +36,13 @@ pub(super) fn carry_out(up: &Up, config: &Config) -> Result<ExitCode> {
     let backend = if up.no_serve { None } else { Some(assembly::backend(&config.data_dir)?) };
     prepare(up, config, style)?;
     let store = assembly::store(&config.data_dir)?;
-    let secret = serve::first_key(config, store.as_ref())?;
-    greet(config, secret.as_deref(), style);
+    let greet = |secret: Option<&str>| greet(config, secret, style);
     let code = match backend {
-        Some(backend) => serve::serve(config, backend, store)?,
-        None => ExitCode::SUCCESS,
+        Some(backend) => serve::serve(config, backend, store, greet)?,
+        None => {
+            greet(serve::first_key(config, store.as_ref())?.as_deref());
+            ExitCode::SUCCESS
+        }
     };
     drop(lock);
     Ok(code)

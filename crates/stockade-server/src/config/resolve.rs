@@ -134,6 +134,7 @@ pub(super) fn resolve(inputs: &Inputs, values: &Values, problems: &mut Vec<Probl
 
 fn server(reader: &mut Reader<'_>) -> Server {
     let listen = reader.text("server.listen");
+    let listen = if listen.is_empty() { "127.0.0.1:0".to_owned() } else { listen };
     let listen = listen.parse().unwrap_or_else(|error| {
         reader.problem("server.listen", format!("must be ADDRESS:PORT, not {listen:?} ({error})"));
         SocketAddr::from(([127, 0, 0, 1], 8080))

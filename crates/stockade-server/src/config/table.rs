@@ -73,7 +73,7 @@ pub const KEYS: &[Key] = &[
     whole("server.max_upload_mb", (1, 1 << 20), "1024", "largest uploaded file"),
     whole("server.max_connections", (1, 65_536), "1024", "connections at once"),
     text("log.format", "\"text\"", "`text` or `json`"),
-    text("log.level", "\"info\"", "levels by target: `info,rmcp=warn`"),
+    text("log.level", "\"info,rmcp=warn\"", "levels by target"),
     decimal("limits.default.timeout_s", (1, DAY_S * 1000), "30", "wall time of a run"),
     decimal("limits.default.cpu_time_s", (1, DAY_S * 1000), "60", "processor time of a run"),
     whole("limits.default.memory_mb", (8, 1 << 20), "512", "memory of a sandbox"),

@@ -34,10 +34,13 @@ impl Marks {
 
     /// Whether the client has these bytes already.
     pub(super) fn is_known(&self, headers: &HeaderMap) -> bool {
+        if !self.is_strong {
+            return false;
+        }
         if headers.contains_key(IF_NONE_MATCH) {
             let all = headers.get_all(IF_NONE_MATCH).iter().filter_map(|tags| tags.to_str().ok());
             let mut tags = all.flat_map(|tags| tags.split(',')).map(str::trim);
-            return tags.any(|tag| tag == "*" || tag.trim_start_matches("W/") == self.tag);
+            return tags.any(|tag| tag == "*" || tag == self.tag);
         }
         let since =
             text(headers, IF_MODIFIED_SINCE).and_then(|date| httpdate::parse_http_date(date).ok());
