@@ -43,9 +43,6 @@ pub struct Setup {
     /// Whether the agent has an identity of its own (user 0 of its user namespace)
     /// or shares the program's: an ordinary user has only one to give.
     pub own_identity: bool,
-    /// The directory on which the sandbox's /proc is mounted, opened before the mount:
-    /// Landlock needs it to recognise the fresh /proc of every run.
-    pub proc_dir: Option<OwnedFd>,
     /// Directories whose files may be read and executed.
     pub readable: Vec<String>,
     /// Directories (or device files) that may also be written.
@@ -91,8 +88,8 @@ impl Agent {
             switch: setup.own_identity,
             last_capability: last_capability.trim().parse().map_err(io::Error::other)?,
         };
-        let ruleset = landlock::ruleset(&setup.readable, &setup.writable, setup.proc_dir.as_ref())
-            .map_err(io::Error::other)?;
+        let ruleset =
+            landlock::ruleset(&setup.readable, &setup.writable).map_err(io::Error::other)?;
         let null = OwnedFd::from(File::open("/dev/null")?);
         let filter = seccomp::program();
         let mut channel = Channel::new(setup.channel);

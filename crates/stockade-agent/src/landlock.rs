@@ -15,13 +15,10 @@ const NEWEST: ABI = ABI::V6;
 
 /// The rule set of a sandbox, ready to be installed. `None` where the kernel has no Landlock.
 ///
-/// A path that is not there grants nothing and is passed over. `proc_dir` is the
-/// directory beneath the mounts of /proc: the kernel skips covered mounts when it
-/// looks for a rule, and so finds this one whichever /proc lies on top.
+/// A path that is not there grants nothing and is passed over.
 pub(crate) fn ruleset(
     readable: &[String],
     writable: &[String],
-    proc_dir: Option<&OwnedFd>,
 ) -> Result<Option<OwnedFd>, RulesetError> {
     let read = AccessFs::from_read(NEWEST);
     let full = AccessFs::from_all(NEWEST);
@@ -37,9 +34,6 @@ pub(crate) fn ruleset(
             let access = if is_dir(path) { access } else { access & AccessFs::from_file(NEWEST) };
             rules = rules.add_rule(PathBeneath::new(fd, access))?;
         }
-    }
-    if let Some(proc_dir) = proc_dir {
-        rules = rules.add_rule(PathBeneath::new(proc_dir, read))?;
     }
     Ok(rules.into())
 }

@@ -59,7 +59,6 @@ impl Child {
             uid: INSIDE,
             gid: INSIDE,
             own_identity: self.identity != Identity::Shared,
-            proc_dir: None,
             // All of the root is public. What lies outside it has no path to this rule.
             readable: vec!["/".to_owned()],
             writable: writable(),

@@ -36,8 +36,7 @@ pub(crate) fn look(setup: &Setup, canary: &str) -> ! {
 }
 
 fn start(setup: &Setup, canary: &str) -> io::Result<()> {
-    let ruleset = landlock::ruleset(&setup.readable, &setup.writable, setup.proc_dir.as_ref())
-        .map_err(io::Error::other)?;
+    let ruleset = landlock::ruleset(&setup.readable, &setup.writable).map_err(io::Error::other)?;
     let program = Program {
         argv: [b"/proc/self/exe".as_slice(), MODE.as_bytes(), canary.as_bytes()]
             .into_iter()
