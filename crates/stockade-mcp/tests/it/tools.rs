@@ -236,6 +236,8 @@ async fn an_unknown_tool_is_a_protocol_error() {
 async fn failures_of_ours_say_nothing_about_our_insides() {
     let bench = Bench::new().await;
     let client = bench.client().await;
+    // The look for tools makes a sandbox of its own, which must not be the one that fails.
+    client.text("list_runtimes", json!({})).await;
     bench.backend.fail_next(1);
     let text = client.refusal("run_command", json!({ "command": "echo x" })).await;
     assert!(text.starts_with("internal failure"), "{text}");
