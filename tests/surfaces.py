@@ -25,7 +25,8 @@ DATA = ROOT / "target/surfaces"
 URL = "http://127.0.0.1:18181"
 KEY = "surfaces-" + "k" * 40
 ENV = {name: value for name, value in os.environ.items() if not name.startswith("STOCKADE_")}
-ENV["STOCKADE_DATA_DIR"] = str(DATA)
+ENV |= {"STOCKADE_DATA_DIR": str(DATA), "STOCKADE_ADMIN_KEY": KEY}
+STARTED = []
 FAILED = []
 PASSED = 0
 
@@ -89,8 +90,9 @@ def command_line():
 
 def start_server():
     log = open(DATA / "server.log", "w")
-    server = subprocess.Popen([BINARY, "serve", "--listen", "127.0.0.1:18181"], stderr=log,
-                              env=ENV | {"STOCKADE_ADMIN_KEY": KEY})
+    server = subprocess.Popen([BINARY, "serve", "--listen", "127.0.0.1:18181"], env=ENV,
+                              stderr=log, stdout=subprocess.DEVNULL)
+    STARTED.append(server)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
@@ -240,4 +242,8 @@ def main():
     sys.exit(1 if FAILED else 0)
 
 
-main()
+try:
+    main()
+finally:
+    for process in STARTED:
+        process.kill()
