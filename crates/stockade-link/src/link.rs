@@ -21,8 +21,10 @@ use crate::process::Remote;
 use crate::{convert, outbound};
 
 /// Completes an exit with what only the backend knows (the resource group's counts)
-/// before anyone sees it. Must resolve soon.
-pub type Amend = Arc<dyn Fn(Exit) -> BoxFuture<'static, Exit> + Send + Sync>;
+/// before anyone sees it. `None` comes in when the agent vanished before the end of
+/// the run; the backend may know why, and `None` going out means that the run is lost.
+/// Must resolve soon.
+pub type Amend = Arc<dyn Fn(Option<Exit>) -> BoxFuture<'static, Option<Exit>> + Send + Sync>;
 
 /// Leaves an exit as it is.
 pub fn unamended() -> Amend {
@@ -138,18 +140,28 @@ async fn read(mut events: Events, listeners: Listeners, closed: CancellationToke
             }
             Event::Ended { tag, end } => {
                 let Some(listener) = lock(&listeners).remove(&tag) else { continue };
-                // Off this task: the backend may take a moment to complete the exit.
-                tokio::spawn(async move {
-                    let exit = convert::exit(&end, &listener.program);
-                    let exit = (listener.amend)(exit).await;
-                    let _ = listener.events.send(ProcessEvent::Exited(exit)).await;
-                });
+                let exit = convert::exit(&end, &listener.program);
+                tokio::spawn(listener.end(Some(exit)));
             }
         }
     }
-    // Dropping the listeners closes their channels: their processes are lost.
     closed.cancel();
-    lock(&listeners).clear();
+    let orphans: Vec<_> = lock(&listeners).drain().map(|(_, listener)| listener).collect();
+    for listener in orphans {
+        tokio::spawn(listener.end(None));
+    }
+}
+
+impl Listener {
+    /// Says the last word, off the reading task: the backend may take a moment for it.
+    /// Without one the channel just closes, and the process is lost.
+    async fn end(self, exit: Option<Exit>) {
+        // Feeding ends at once, whatever the backend still has to look up.
+        drop(self.taken);
+        if let Some(exit) = (self.amend)(exit).await {
+            let _ = self.events.send(ProcessEvent::Exited(exit)).await;
+        }
+    }
 }
 
 fn sender(listeners: &Listeners, tag: Tag) -> Option<mpsc::Sender<ProcessEvent>> {

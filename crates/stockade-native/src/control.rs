@@ -36,8 +36,9 @@ const ANSWER_TIME: Duration = Duration::from_secs(15);
 pub(crate) enum Notice {
     /// The kernel killed something in it for want of memory.
     OutOfMemory,
-    /// Nothing of it is left. Also said by a channel that closes.
-    Gone,
+    /// Nothing of it is left; what it used in all. A channel that closes says the same
+    /// without figures.
+    Gone(Figures),
 }
 
 /// One launcher, as long as it lives.
@@ -134,9 +135,9 @@ impl Launcher {
                 let queue = waiting.figures.get_mut(&id);
                 queue.and_then(VecDeque::pop_front).map(|asked| asked.send(figures));
             }
-            Reply::Destroyed { id, .. } | Reply::Died { id, .. } => {
+            Reply::Destroyed { id, figures } | Reply::Died { id, figures } => {
                 waiting.figures.remove(&id);
-                waiting.notices.remove(&id).map(|notices| notices.send(Notice::Gone));
+                waiting.notices.remove(&id).map(|notices| notices.send(Notice::Gone(figures)));
                 for asked in waiting.destroyed.remove(&id).unwrap_or_default() {
                     let _ = asked.send(());
                 }

@@ -1,13 +1,13 @@
 //! One live sandbox, as the engine sees it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
 use stockade_agent::launcher::protocol::{Figures, Id};
-use stockade_core::backend::{Control, EndCause, Process, Sandbox, SandboxUsage};
+use stockade_core::backend::{Control, EndCause, Exit, Process, Sandbox, SandboxUsage};
 use stockade_core::isolation::{Enforcement, Isolation, Layer};
 use stockade_core::spec::Command;
 use stockade_core::{Error, Result};
@@ -22,6 +22,9 @@ use crate::{NAME, convert};
 
 /// How often processor time is compared with its limit.
 const SAMPLE: Duration = Duration::from_millis(100);
+
+/// How long the end of a lost run waits for the sandbox's last figures.
+const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// How far the user's limit on processes lies above the group's.
 const SECOND_WALL_PIDS: u32 = 16;
@@ -38,6 +41,8 @@ struct Inner {
     link: Link,
     runs: Runs,
     gone: CancellationToken,
+    /// What it used in all, once it is gone.
+    last: OnceLock<Figures>,
 }
 
 impl fmt::Debug for NativeSandbox {
@@ -55,7 +60,14 @@ impl NativeSandbox {
         isolation: Isolation,
     ) -> Self {
         let gone = CancellationToken::new();
-        let inner = Arc::new(Inner { launcher, id, link, runs: Runs::default(), gone });
+        let inner = Arc::new(Inner {
+            launcher,
+            id,
+            link,
+            runs: Runs::default(),
+            gone,
+            last: OnceLock::new(),
+        });
         // Ends by itself: when the sandbox is gone, nobody sends notices any more.
         tokio::spawn(mind(Arc::clone(&inner), notices));
         Self { inner, isolation }
@@ -121,12 +133,20 @@ impl Inner {
         Arc::new(move |exit| {
             let inner = Arc::clone(&inner);
             async move {
+                let Some(exit) = exit else { return inner.last_word(number).await };
                 let alone = inner.runs.is_alone(number);
                 let figures = inner.figures(alone).await;
-                inner.runs.end(number, exit, figures.as_ref())
+                Some(inner.runs.end(number, exit, figures.as_ref()))
             }
             .boxed()
         })
+    }
+
+    /// The end of a run whose agent vanished. The kernel may have chosen the agent too
+    /// when the sandbox ran out of memory; its count says so.
+    async fn last_word(&self, number: u64) -> Option<Exit> {
+        let _ = tokio::time::timeout(LAST_WORD, self.gone.cancelled()).await;
+        self.runs.vanished(number, self.last.get())
     }
 
     /// Figures, or nothing: a run's end must not wait for a launcher in trouble.
@@ -155,7 +175,12 @@ async fn mind(inner: Arc<Inner>, mut notices: mpsc::UnboundedReceiver<Notice>) {
                 Some(Notice::OutOfMemory) => {
                     inner.end(inner.runs.controls(), EndCause::Memory).await;
                 }
-                Some(Notice::Gone) | None => break,
+                Some(Notice::Gone(figures)) => {
+                    // Said once, and only this task hears it.
+                    let _ = inner.last.set(figures);
+                    break;
+                }
+                None => break,
             },
             () = inner.link.closed(), if !hung_up => {
                 // An agent that says nothing any more, or nonsense, ends with its sandbox.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stockade_agent::launcher::protocol::Figures;
 use stockade_core::backend::{Control, EndCause, Exit, ExitStatus};
+use stockade_core::outcome::Usage;
 
 /// The runs of one sandbox that go on, and the counts read last.
 #[derive(Debug, Default)]
@@ -108,6 +109,18 @@ impl Runs {
     }
 }
 
+impl Runs {
+    /// A run whose agent is gone without a word about it. `None` when nothing explains that.
+    pub(crate) fn vanished(&self, number: u64, last: Option<&Figures>) -> Option<Exit> {
+        let going = self.state().going.remove(&number)?;
+        let last = last?;
+        let killed = last.oom_kills.unwrap_or(0) > going.oom_kills;
+        let usage = Usage { peak_memory_bytes: last.peak, ..Usage::default() };
+        let (status, cause) = (ExitStatus::Signal(9), Some(EndCause::Memory));
+        killed.then_some(Exit { status, cause, usage })
+    }
+}
+
 impl State {
     fn share_cpu(&mut self, figures: &Figures) {
         let used = figures.cpu_us.unwrap_or(0).saturating_sub(self.last.cpu_us.unwrap_or(0));
@@ -135,7 +148,6 @@ fn cause(status: &ExitStatus, going: &Going, figures: &Figures) -> Option<EndCau
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stockade_core::outcome::Usage;
 
     fn figures(oom_kills: u64, pids_refused: u64, cpu_us: u64) -> Figures {
         Figures {
@@ -164,6 +176,20 @@ mod tests {
         check(ExitStatus::Signal(9), figures(1, 1, 0), None);
         check(ExitStatus::Code(1), figures(1, 2, 0), Some(EndCause::Pids));
         check(ExitStatus::Refused("x".into()), figures(2, 2, 0), None);
+    }
+
+    #[test]
+    fn a_run_that_vanished_for_want_of_memory_says_so_and_no_other() {
+        for (kills, expected) in [(2, Some(EndCause::Memory)), (1, None)] {
+            let runs = Runs::default();
+            runs.sample(&figures(1, 1, 0));
+            let number = runs.begin(u64::MAX);
+            let exit = runs.vanished(number, Some(&figures(kills, 1, 0)));
+            assert_eq!(exit.and_then(|exit| exit.cause), expected);
+        }
+        let runs = Runs::default();
+        let number = runs.begin(u64::MAX);
+        assert_eq!(runs.vanished(number, None), None);
     }
 
     #[test]
