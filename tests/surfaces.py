@@ -61,11 +61,11 @@ def command_line():
     check("run loses no output", len(done.stdout) == 50_000_000, len(done.stdout))
     done = stockade("run", "python", "-c", "-5 and print('minus')")
     check("run takes code that begins with a dash", done.stdout == "minus\n", done)
-    started = time.monotonic()
+    begun = time.monotonic()
     open_input = subprocess.Popen([BINARY, "run", "--stdin", "shell", "-c", "exit 4"], env=ENV,
                                   stdin=subprocess.PIPE)
     check("run ends with its program though its input stays open",
-          open_input.wait(timeout=30) == 4 and time.monotonic() - started < 10, started)
+          open_input.wait(timeout=30) == 4 and time.monotonic() - begun < 10)
     closed = subprocess.run([BINARY, "run", "shell", "-c", "echo e >&2; sleep 0.2; echo o; exit 5"],
                             env=ENV, stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
     check("run goes on when its standard error is closed",
@@ -122,40 +122,59 @@ def client(name, *arguments):
     check(f"the main job over {name}", done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:])
 
 
-def leftovers(server_pid):
-    """What a stopped or killed server must not leave."""
-    left = []
-    for directory in pathlib.Path("/proc").iterdir():
-        if not directory.name.isdigit():
-            continue
+def family(pid):
+    """A process and all below it, each with its start time: ids are used again."""
+    found = {}
+    waiting = [pid]
+    while waiting:
+        pid = waiting.pop()
         try:
-            command = (directory / "cmdline").read_bytes()
-            environment = (directory / "cgroup").read_text()
+            found[pid] = started(pid)
+            for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+                waiting += [int(child) for child in (task / "children").read_text().split()]
         except OSError:
-            continue
-        if command.startswith(b"stockade-launcher"):
-            left.append(f"process {directory.name}")
-        elif re.search(r"/stockade", environment) and int(directory.name) != server_pid:
-            left.append(f"process {directory.name} in {environment}")
-    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
-        if str(DATA) in line:
-            left.append(f"mount {line}")
+            pass
+    return found
+
+
+def started(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+
+
+def leftovers(processes):
+    """What a server and everything below it must not leave once it has stopped or was killed."""
+    left = []
+    for pid, since in processes.items():
+        try:
+            if started(pid) == since:
+                left.append(f"process {pid}")
+        except OSError:
+            pass
+    groups = {f"stockade-{pid}" for pid in processes}
     for path, directories, _ in os.walk("/sys/fs/cgroup"):
-        left += [f"cgroup {path}/{name}" for name in directories if "stockade" in name
-                 and any(os.scandir(os.path.join(path, name, deeper.name))
-                         for deeper in os.scandir(os.path.join(path, name)) if deeper.is_dir())]
+        left += [f"cgroup {path}/{name}" for name in directories if name in groups]
+    mounts = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+    left += [f"mount {line}" for line in mounts if str(DATA) in line]
     left += [f"workspace {entry}" for entry in (DATA / "workspaces").glob(".trash-*")]
     return left
+
+
+def check_nothing_left(processes):
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and leftovers(processes):
+        time.sleep(0.1)
+    check("nothing is left", not leftovers(processes), leftovers(processes))
 
 
 def killed_in_the_middle():
     server = start_server()
     with concurrent.futures.ThreadPoolExecutor(10) as pool:
-        runs = [pool.submit(call, "run_command", command="sleep 60", yield_s=50) for _ in range(10)]
+        runs = [pool.submit(call, "run_command", command="sleep 61", yield_s=50) for _ in range(10)]
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline and len(sleepers()) < 4:
             time.sleep(0.1)
         check("runs are going on", len(sleepers()) >= 4, sleepers())
+        first = family(server.pid)
         server.kill()
         server.wait()
         for run in runs:
@@ -165,21 +184,20 @@ def killed_in_the_middle():
         time.sleep(0.05)
     check("no program survives its killed server", not sleepers(), sleepers())
     server = start_server()
-    deadline = time.monotonic() + 5
     listed = call("run_code", language="python", code="print('back')")
     check("a killed server comes back", "back" in listed["content"][0]["text"], listed)
+    check_nothing_left(first)
+    second = family(server.pid)
     server.send_signal(signal.SIGTERM)
     check("the server stops when asked", server.wait(timeout=30) == 0, server.returncode)
-    while time.monotonic() < deadline and leftovers(server.pid):
-        time.sleep(0.1)
-    check("nothing is left", not leftovers(server.pid), leftovers(server.pid))
+    check_nothing_left(second)
 
 
 def sleepers():
     found = []
     for directory in pathlib.Path("/proc").iterdir():
         try:
-            if directory.name.isdigit() and (directory / "cmdline").read_bytes() == b"sleep\x0060\x00":
+            if directory.name.isdigit() and (directory / "cmdline").read_bytes() == b"sleep\x0061\x00":
                 found.append(directory.name)
         except OSError:
             pass
@@ -206,17 +224,18 @@ def many():
         call("run_command", command="true")
     sandbox = re.search(r"sandbox (\S+)", call("sandbox", action="create")["content"][0]["text"])
     before = descriptors()
-    started = time.monotonic()
+    begun = time.monotonic()
     wrong = 0
     for number in range(500):
         text = call("run_command", command=f"echo n{number}", sandbox=sandbox[1])["content"][0]["text"]
         wrong += f"n{number}" not in text or not text.startswith("exit 0")
-    seconds = time.monotonic() - started
+    seconds = time.monotonic() - begun
     check(f"500 runs in a row ({seconds / 500 * 1000:.1f} ms each)", wrong == 0, wrong)
     check("no descriptor is lost", descriptors() <= before + 3, (before, descriptors()))
+    processes = family(server.pid)
     server.send_signal(signal.SIGTERM)
     check("the server stops when asked", server.wait(timeout=30) == 0, server.returncode)
-    check("nothing is left", not leftovers(server.pid), leftovers(server.pid))
+    check_nothing_left(processes)
 
 
 def main():
