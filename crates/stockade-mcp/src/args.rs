@@ -236,6 +236,26 @@ mod tests {
     }
 
     #[test]
+    fn a_wrong_part_of_a_list_or_an_object_is_named() {
+        for (given, expected) in [
+            (json!({ "A": "1", "B": [2] }), "got an object whose \"B\" is a list; example"),
+            (json!({ "A=B": "1" }), "the name \"A=B\", which has = or NUL in it"),
+            (json!({ "": "1" }), "got an object with an empty name"),
+            (json!({ "A\0": "1" }), "which has = or NUL in it"),
+        ] {
+            let mut args = args(&json!({ "code": given })).unwrap();
+            refused(args.dictionary("code"), &[expected]);
+        }
+        for (given, expected) in [
+            (json!(["a", null]), "got a list whose item 2 is null"),
+            (json!([["a"]]), "got a list whose item 1 is a list"),
+        ] {
+            let mut args = args(&json!({ "code": given })).unwrap();
+            refused(args.words("code"), &[expected]);
+        }
+    }
+
+    #[test]
     fn choices_are_forgiving_in_case_and_name_the_nearest() {
         let choices = [("none", 0), ("packages", 1), ("utf-8", 2)];
         let read = |text: &str| args(&json!({ "code": text })).unwrap().choice("code", &choices);

@@ -86,7 +86,7 @@ fn next_step(error: &Error) -> Option<String> {
         Error::Conflict { what: "file", .. } => {
             "write_file mode=overwrite replaces it, mode=append adds to it"
         }
-        Error::Conflict { .. } => "look at its state with sandbox action=info, then call again",
+        Error::Conflict { what: "run", .. } => "see how it stands with continue_run",
         Error::Exhausted { .. } => {
             "wait that long and call again, or stop what you no longer need with sandbox action=stop"
         }
@@ -134,6 +134,10 @@ mod tests {
         );
         check(Error::not_found("run", "a\nb\u{1b}[0m"), &["no run `a\\nb"]);
         check(Error::conflict("file", "there already"), &["error conflict: ", "mode=overwrite"]);
+        let used = Error::conflict("idempotency_key", "used already; choose a new key");
+        let result = Failure::from(used).into_result("r-1");
+        let text = &result.content[0].as_text().unwrap().text;
+        assert!(text.ends_with("choose a new key"), "no second, unfit step: {text}");
         check(Error::denied("this needs a key"), &["error denied: not allowed: this needs a key"]);
         check(
             Error::Exhausted { what: "run slots", retry_after_s: 3 },

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use axum::http::request::Parts;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, Implementation,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest,
+    CustomResult, ErrorCode, Implementation, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -120,6 +121,24 @@ impl ServerHandler for Server {
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
         self.0.catalog.tool(name).cloned()
+    }
+
+    /// What is no request of the protocol, or one that lacks what it must have.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method: String = request.method.chars().take(100).collect();
+        if method == "tools/call" {
+            let text = "params: must be an object with `name`, a text, and `arguments`, an object";
+            return Err(ErrorData::invalid_params(text, None));
+        }
+        let text = format!(
+            "no method is called `{method}`, or not with these params; there are initialize, ping, \
+             tools/list and tools/call"
+        );
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, text, None))
     }
 
     async fn call_tool(

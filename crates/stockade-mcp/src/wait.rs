@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use stockade_core::backend::Stream;
 use stockade_core::engine::{RunEvent, RunWatch};
 use stockade_core::request::{RunState, RunView, Wait};
@@ -36,7 +37,8 @@ pub(crate) fn patience(call: &Call<'_>, field: &str, asked: Option<f64>) -> Outc
             Err(Failure::argument(
                 field,
                 format!(
-                    "{seconds} is outside 0 to {most} seconds; a run goes on when the wait is over"
+                    "{} is outside 0 to {most} seconds; a run goes on when the wait is over",
+                    Value::from(seconds)
                 ),
             ))
         }

@@ -32,6 +32,8 @@ const REMEMBERED: Duration = Duration::from_secs(1);
 const PREFIX: &str = "stk_";
 /// Shortest secret that an operator may choose.
 const SHORTEST: usize = 32;
+/// Longest name of a key.
+const LONGEST_NAME: usize = 100;
 /// Longest secret that is looked at.
 const LONGEST: usize = 512;
 
@@ -135,6 +137,13 @@ fn record(
     expires_at: Option<UnixSeconds>,
     secret: &str,
 ) -> Result<KeyRecord> {
+    let is_shown = |letter: char| !letter.is_control();
+    if !(1..=LONGEST_NAME).contains(&name.len()) || !name.chars().all(is_shown) {
+        return Err(Error::invalid(
+            "name",
+            "must be 1 to 100 bytes without control characters; it is shown in lists and logs",
+        ));
+    }
     let id: String = random::<8>()?.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(KeyRecord {
         id: format!("key-{id}"),

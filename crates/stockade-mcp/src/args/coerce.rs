@@ -16,8 +16,49 @@ pub(super) fn describe(value: &Value) -> String {
             let short: String = text.chars().take(40).collect();
             format!("the text {short:?}")
         }
-        Value::Array(_) => "a list".to_owned(),
-        Value::Object(_) => "an object".to_owned(),
+        Value::Array(items) => describe_list(items),
+        Value::Object(entries) => describe_object(entries),
+    }
+}
+
+/// A list, and which of its items is no text.
+fn describe_list(items: &[Value]) -> String {
+    match items.iter().position(|item| !is_plain(item)) {
+        Some(at) => format!("a list whose item {} is {}", at + 1, kind(&items[at])),
+        None => "a list".to_owned(),
+    }
+}
+
+/// An object, and which of its entries cannot be a name and a text.
+fn describe_object(entries: &serde_json::Map<String, Value>) -> String {
+    let is_bad = |(name, value): &(&String, &Value)| {
+        !good_name(name) || !(value.is_null() || is_plain(value))
+    };
+    match entries.iter().find(is_bad) {
+        None => "an object".to_owned(),
+        Some((name, _)) if name.is_empty() => "an object with an empty name".to_owned(),
+        Some((name, value)) => {
+            let short: String = name.chars().take(40).collect();
+            match good_name(name) {
+                true => format!("an object whose {short:?} is {}", kind(value)),
+                false => format!("an object with the name {short:?}, which has = or NUL in it"),
+            }
+        }
+    }
+}
+
+fn is_plain(value: &Value) -> bool {
+    matches!(value, Value::String(_) | Value::Number(_) | Value::Bool(_))
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
     }
 }
 

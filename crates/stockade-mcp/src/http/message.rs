@@ -3,7 +3,7 @@
 use axum::body::Bytes;
 use axum::http::HeaderMap;
 use rmcp::model::ProtocolVersion;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::stdio::complete_initialize;
 
@@ -36,6 +36,8 @@ pub(super) enum Problem {
     Batch,
     #[error("the body is not a JSON-RPC message; send an object")]
     NotAMessage,
+    #[error("{field}: {reason}")]
+    Field { field: &'static str, reason: &'static str, id: Value },
 }
 
 impl Message {
@@ -43,7 +45,7 @@ impl Message {
     pub(super) fn parse(body: Bytes, headers: &HeaderMap) -> Result<Self, Problem> {
         let mut value: Value = serde_json::from_slice(&body).map_err(Problem::NotJson)?;
         match &value {
-            Value::Object(_) => {}
+            Value::Object(message) => check_fields(message)?,
             Value::Array(_) => return Err(Problem::Batch),
             _ => return Err(Problem::NotAMessage),
         }
@@ -55,6 +57,33 @@ impl Message {
         let completed = is_initialize && era == Era::Legacy && complete_initialize(&mut value);
         let body = if completed { Bytes::from(value.to_string()) } else { body };
         Ok(Self { body, era, is_initialize })
+    }
+}
+
+/// Refuses what JSON-RPC and MCP forbid, by the name of the field.
+fn check_fields(message: &Map<String, Value>) -> Result<(), Problem> {
+    let is_id = |id: &Value| id.is_string() || id.is_i64() || id.is_u64();
+    let id = message.get("id");
+    let wrong = |field, reason| {
+        let id = id.filter(|id| is_id(id)).cloned().unwrap_or(Value::Null);
+        Err(Problem::Field { field, reason, id })
+    };
+    if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return wrong("jsonrpc", "must be \"2.0\"");
+    }
+    if id.is_some_and(|id| !is_id(id)) {
+        return wrong("id", "must be a text or a whole number; leave it out in a notification");
+    }
+    match message.get("method") {
+        // An answer to a request of ours.
+        None if message.contains_key("result") || message.contains_key("error") => return Ok(()),
+        None => return wrong("method", "is missing; for example \"tools/call\""),
+        Some(method) if !method.is_string() => return wrong("method", "must be a text"),
+        Some(_) => {}
+    }
+    match message.get("params") {
+        None | Some(Value::Object(_)) => Ok(()),
+        Some(_) => wrong("params", "must be an object, or be left out"),
     }
 }
 
@@ -78,6 +107,7 @@ fn in_body(message: &Value) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use axum::http::HeaderValue;
+    use serde_json::json;
 
     use super::*;
 
@@ -106,6 +136,30 @@ mod tests {
         assert!(matches!(parse("", None), Err(Problem::NotJson(_))));
         assert!(matches!(parse("[]", None), Err(Problem::Batch)));
         assert!(matches!(parse("3", None), Err(Problem::NotAMessage)));
+    }
+
+    #[test]
+    fn a_message_that_breaks_the_rules_is_told_by_its_field() {
+        let field = |body| match parse(body, None) {
+            Err(Problem::Field { field, id, .. }) => Some((field, id)),
+            _ => None,
+        };
+        for (body, expected) in [
+            (r#"{"id":1,"method":"ping"}"#, Some(("jsonrpc", json!(1)))),
+            (r#"{"jsonrpc":"1.0","id":"a","method":"ping"}"#, Some(("jsonrpc", json!("a")))),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, Some(("id", Value::Null))),
+            (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, Some(("id", Value::Null))),
+            (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, Some(("id", Value::Null))),
+            (r#"{"jsonrpc":"2.0","id":1}"#, Some(("method", json!(1)))),
+            (r#"{"jsonrpc":"2.0","id":1,"method":5}"#, Some(("method", json!(1)))),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[]}"#, Some(("params", json!(1)))),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":5}"#, Some(("params", json!(1)))),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, None),
+            (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, None),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, None),
+        ] {
+            assert_eq!(field(body), expected, "{body}");
+        }
     }
 
     #[test]

@@ -28,11 +28,12 @@ pub(super) fn too_large(most: usize) -> Response {
 }
 
 pub(super) fn bad_message(problem: &Problem) -> Response {
-    let code = match problem {
-        Problem::NotJson(_) => -32700,
-        Problem::Batch | Problem::NotAMessage => -32600,
+    let (code, id) = match problem {
+        Problem::NotJson(_) => (-32700, &Value::Null),
+        Problem::Batch | Problem::NotAMessage => (-32600, &Value::Null),
+        Problem::Field { id, .. } => (-32600, id),
     };
-    error(StatusCode::BAD_REQUEST, code, &problem.to_string())
+    error_to(id, StatusCode::BAD_REQUEST, code, &problem.to_string())
 }
 
 pub(super) fn unknown_session() -> Response {
@@ -54,9 +55,13 @@ pub(super) fn too_many_sessions() -> Response {
 }
 
 fn error(status: StatusCode, code: i64, message: &str) -> Response {
+    error_to(&Value::Null, status, code, message)
+}
+
+fn error_to(id: &Value, status: StatusCode, code: i64, message: &str) -> Response {
     let body = json!({
         "jsonrpc": "2.0",
-        "id": Value::Null,
+        "id": id,
         "error": { "code": code, "message": message },
     });
     let mut response = Response::new(Body::from(body.to_string()));

@@ -237,6 +237,30 @@ async fn bad_bodies_are_told_apart() {
 }
 
 #[tokio::test]
+async fn calls_that_break_the_protocol_are_told_how() {
+    let front = Front::new(Bench::options()).await;
+    for (call, code, words) in [
+        (json!({ "id": 7, "method": "tools/call" }), -32602, "`name`"),
+        (json!({ "id": 7, "method": "tools/call", "params": {} }), -32602, "`name`"),
+        (
+            json!({ "id": 7, "method": "tools/call", "params": { "name": "run_code", "arguments": [] } }),
+            -32602,
+            "`arguments`",
+        ),
+        (json!({ "id": 7, "method": "nonsense" }), -32601, "tools/list and tools/call"),
+        (json!({ "id": 7, "method": "tools/call", "params": [] }), -32600, "params: must be"),
+        (json!({ "id": 7 }), -32600, "method: is missing"),
+    ] {
+        let mut call = call;
+        call["jsonrpc"] = json!("2.0");
+        let (_, body) = read(front.send(Ask::post(&call)).await).await;
+        let got = (body["error"]["code"].as_i64(), body["id"].as_i64());
+        assert_eq!(got, (Some(code), Some(7)), "{body}");
+        assert!(body["error"]["message"].as_str().unwrap().contains(words), "{body}");
+    }
+}
+
+#[tokio::test]
 async fn host_and_origin_are_checked() {
     let origins = vec!["https://app.example".to_owned(), "http://localhost:3000".to_owned()];
     let front = Front::new(McpOptions { allowed_origins: origins, ..Bench::options() }).await;

@@ -29,6 +29,8 @@ const TIMED_OUT: u8 = 124;
 const NOT_STARTED: u8 = 126;
 /// As a shell reports a program that SIGPIPE ended.
 const READER_GONE: u8 = 141;
+/// Longest program, in bytes; the engine takes no longer one.
+const LONGEST_PROGRAM: u64 = 16 << 20;
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
@@ -126,12 +128,10 @@ fn request(run: Run) -> Result<RunCode> {
     }
     let code = match (run.code, &run.file) {
         (Some(code), _) => code,
-        (None, _) if from_stdin => {
-            let mut code = String::new();
-            std::io::stdin().read_to_string(&mut code).context("reading the program")?;
-            code
-        }
-        (None, Some(file)) => std::fs::read_to_string(file)
+        (None, _) if from_stdin => program(std::io::stdin()).context("reading the program")?,
+        (None, Some(file)) => std::fs::File::open(file)
+            .map_err(Into::into)
+            .and_then(program)
             .with_context(|| format!("reading the program {}", file.display()))?,
         (None, None) => String::new(),
     };
@@ -163,6 +163,19 @@ fn request(run: Run) -> Result<RunCode> {
         packages: Vec::new(),
         args: run.args,
         echo: run.echo,
+    })
+}
+
+/// A program from where it stands. Some files have no end, so no more is read than is taken.
+fn program(from: impl Read) -> Result<String> {
+    let mut code = Vec::new();
+    from.take(LONGEST_PROGRAM + 1).read_to_end(&mut code)?;
+    if code.len() as u64 > LONGEST_PROGRAM {
+        anyhow::bail!("it is longer than 16 MiB; put data into files of a workspace instead");
+    }
+    String::from_utf8(code).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        anyhow::anyhow!("it is not UTF-8 text (at byte {at}); convert it, for example with iconv")
     })
 }
 

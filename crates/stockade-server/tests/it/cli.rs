@@ -43,6 +43,22 @@ fn wrong_use_is_told_with_the_way_out() {
 }
 
 #[test]
+fn a_program_without_an_end_or_that_is_no_text_is_refused() {
+    refused(&["run", "python", "/dev/zero"], &[], 2, &["/dev/zero", "16 MiB"]);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("program.py");
+    std::fs::write(&file, b"print(1)\xff\xfe").unwrap();
+    refused(&["run", "python", file.to_str().unwrap()], &[], 2, &["UTF-8", "byte 8"]);
+}
+
+#[test]
+fn a_key_has_a_name_that_can_be_shown() {
+    for name in ["", "two\nlines", "\u{1b}[31mred", &"x".repeat(101)] {
+        refused(&["key", "create", name], &[], 1, &["name", "100"]);
+    }
+}
+
+#[test]
 fn a_server_that_others_can_reach_needs_a_key_first() {
     refused(&["serve", "--listen", "0.0.0.0:0"], &[], 1, &["no key yet", "stockade key create"]);
     let weak = [("STOCKADE_ADMIN_KEY", "short")];

@@ -5,7 +5,11 @@
     reason = "helpers of tests fail the test that uses them"
 )]
 
+mod auth;
 mod cli;
 mod config;
+mod front;
+mod http;
+mod links;
 mod state;
 mod tidy;
